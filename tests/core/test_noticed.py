@@ -138,7 +138,7 @@ def test_singular_values_beyond_the_largest_float_are_found_at_a_smaller_scale()
 def test_messages_name_the_numbers_and_choices_that_they_speak_of():
     with pytest.raises(ValueError, match="at most 2 of 4 nodes"):
         sets.Matching([(0, 1), (0, 2), (0, 3)], perfect=True)
-    with pytest.raises(TypeError, match="must be one of [a-z]+, [a-z]+"):
+    with pytest.raises(TypeError, match=r"must be one of [a-z]+, [a-z]+"):
         dcfw.minimize(functions.SquaredNorm(), sets.Box(0.0, 1.0, 2), method=Graduated(r=3.0))
 
 

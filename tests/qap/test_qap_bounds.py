@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -229,6 +230,31 @@ def test_a_search_with_a_time_limit_proves_small_answers_optimal():
     assert res.status.name == "OPTIMAL"
     assert res.bound == res.fun == 362
     assert res.time < 10
+
+
+@pytest.mark.parametrize("method", ["convex", "dual-ascent"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_bound_that_is_asked_for_by_name_is_finite_without_any_time(method, whole):
+    A, B = np.random.default_rng(2).integers(0, 9, (2, 5, 5))
+    A = A + A.T if whole else (A + A.T) / 3.0
+    low = qap.bound(A, B, method=method, time_limit=0.0)
+    assert -math.inf < low <= values(A, B, None).min()
+    assert (low.method, isinstance(low, int)) == (method, whole)
+
+
+@pytest.mark.parametrize("options", [{"method": "graduated"}, {"restarts": "auto", "max_steps": 20}])
+def test_no_permutation_with_large_given_pairs_beats_the_bound_of_a_result_by_rounding(options):
+    for seed in range(20):
+        A, B = 1e3 * np.random.default_rng(seed).random((2, 5, 5))
+        A[3:] *= 1e-12
+        A[:, 3:] *= 1e-12
+        res = qap.solve(A, B, partial_match={0: 0, 1: 1, 2: 2}, rng=0, **options)
+        exact = [
+            sum(Fraction(A[i, j]) * Fraction(B[p[i], p[j]]) for i in range(5) for j in range(5))
+            for p in ((0, 1, 2, 3, 4), (0, 1, 2, 4, 3))
+        ]
+        assert Fraction(res.bound) <= min(exact)
+        assert res.bound == pytest.approx(res.fun, rel=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(5))

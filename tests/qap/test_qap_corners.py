@@ -32,6 +32,19 @@ def test_a_linear_term_is_not_lost_beside_a_matrix_that_meets_only_zeros(split, 
         assert "constant" not in res.message
 
 
+@pytest.mark.parametrize("options", [{"partial_match": {0: 1}}, {"forbidden": [(0, 1)]}])
+@pytest.mark.parametrize("polish", ["2opt", "tabu"])
+@pytest.mark.parametrize("matrix", [np.asarray, sparse.csr_array])
+def test_products_of_large_entries_in_the_linear_term_of_pairs_are_polished(options, polish, matrix):
+    A, B = np.random.default_rng(0).random((2, 6, 6))
+    res = qap.solve(matrix(1e80 * A), matrix(1e80 * B), polish=polish, rng=0, **options)
+    assert res.fun == pytest.approx(1e160 * qap.evaluate(A, B, res.permutation))
+    small = qap.solve(matrix(A), matrix(B), polish=polish, rng=0, **options)
+    assert res.fun == pytest.approx(1e160 * small.fun)
+    with pytest.raises(ValueError, match="C has entries beyond"):
+        qap.solve(A, B, 1e160 * A, polish=polish)
+
+
 def test_edges_that_all_meet_a_given_pair_decide_the_matching():
     # A star whose centre is known: what is left of A is zero, the weights stand in the linear term.
     weights = np.array([0, 3, 1, 4, 2]) * 10**7

@@ -1,5 +1,7 @@
 """Graph matching finds hidden relabellings and reports what the matching keeps."""
 
+import os
+import signal
 import subprocess
 import sys
 from fractions import Fraction
@@ -584,6 +586,49 @@ def test_paths_from_cores_mend_the_patchwork_on_a_grid(monkeypatch):
     assert several < 0.8 * alone
 
 
+@pytest.mark.parametrize("polish", [None, "tabu"])
+def test_further_paths_are_the_same_for_every_number_of_workers(polish):
+    G, H = (nx.gnp_random_graph(40, 0.1, seed=seed) for seed in (4, 54))
+    one, two, three = (qap.match(G, H, restarts=11, rng=4, n_jobs=jobs, polish=polish) for jobs in (1, 2, 3))
+    assert one.restart_values == two.restart_values == three.restart_values
+    assert one.mapping == two.mapping == three.mapping
+
+
+@pytest.mark.parametrize("form", ["one layer", "two layers", "a forbidden pair", "rewards"])
+def test_a_target_ends_the_paths_of_restarts_auto(form):
+    M = nx.to_numpy_array(nx.gnp_random_graph(30, 0.2, seed=3), dtype=int)
+    graph = [M, M] if form == "two layers" else M
+    options = {"a forbidden pair": {"forbidden": [(0, 1)]}, "rewards": {"similarity": np.eye(30)}}.get(
+        form, {}
+    )
+    res = qap.match(graph, graph, restarts="auto", time_limit=60, target=1, rng=0, **options)
+    assert (res.status.name, res.success, res.n_starts) == ("TARGET", True, 1)
+    assert res.fun >= 1
+
+
+def test_a_target_that_only_the_searches_reach_ends_them():
+    G, H = (nx.to_numpy_array(nx.gnp_random_graph(12, 0.3, seed=seed), dtype=int) for seed in (1, 2))
+    best = qap.match(G, H, restarts="auto", max_steps=2000, rng=0).fun
+    res = qap.match(G, H, restarts="auto", time_limit=60, target=best, rng=0)
+    assert (res.status.name, res.fun) == ("TARGET", best)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 3}, "target is for restarts='auto' only"),
+        (
+            {"restarts": "auto", "max_steps": 9, "forbidden": [(0, 1)]},
+            "max_steps counts steps of swap searches",
+        ),
+        ({"restarts": "auto", "time_limit": 1, "target": "many"}, "target must be a real number"),
+    ],
+)
+def test_goals_and_budgets_that_would_be_ignored_are_refused(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        qap.match(np.eye(5, k=1), np.eye(5, k=1), **options)
+
+
 def test_a_patient_path_finds_a_grid_that_the_first_one_misses(monkeypatch):
     from dcfw.qap.matching import search
 
@@ -605,10 +650,54 @@ def test_candidates_find_the_planted_matching_from_a_few_seeds(monkeypatch):
     A, B, p = moved(nx.gnp_random_graph(400, 8 / 400, seed=1), 0.02, np.random.default_rng(6))
     seeds = np.stack([np.arange(20), p[:20]], axis=1)
     monkeypatch.setattr(search, "LARGEST", 100)
+    monkeypatch.setattr(search, "SEEDED", 100)
     result = qap.match(sp.csr_array(A), sp.csr_array(B), seeds=seeds)
     assert np.mean(result.mapping == p) > 0.95
     with pytest.raises(ValueError, match="need seeds or a sparse similarity"):
         qap.match(sp.csr_array(A), sp.csr_array(B))
+
+
+@pytest.mark.parametrize("ends", ["Ctrl-C", "time limit"])
+@pytest.mark.parametrize("after", [1, 6, 30])
+def test_candidates_end_within_a_round_with_the_last_matching(ends, after, monkeypatch):
+    from dcfw.qap.matching import candidates, search
+
+    A, B, p = moved(nx.gnp_random_graph(400, 8 / 400, seed=1), 0.02, np.random.default_rng(6))
+    seeds = np.stack([np.arange(20), p[:20]], axis=1)
+    monkeypatch.setattr(search, "SEEDED", 100)
+    monkeypatch.setattr(candidates, "BLOCK", 100)
+    largest, calls = candidates._largest, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == after:
+            if ends == "Ctrl-C":
+                os.kill(os.getpid(), signal.SIGINT)
+            else:
+                monkeypatch.setattr(candidates, "is_over", lambda deadline: True)
+        return largest(*args)
+
+    whole = qap.match(sp.csr_array(A), sp.csr_array(B), seeds=seeds)
+    monkeypatch.setattr(candidates, "_largest", interrupted)
+    result = qap.match(sp.csr_array(A), sp.csr_array(B), seeds=seeds)
+    assert result.status.name == ("INTERRUPTED" if ends == "Ctrl-C" else "TIME_LIMIT")
+    assert len(calls) == after
+    assert result.nit == after // 4 < whole.nit
+    assert sorted(result.mapping) == list(range(400))
+    assert np.array_equal(result.mapping[:20], p[:20])
+
+
+@pytest.mark.parametrize(
+    "options", [{"restarts": 3}, {"restarts": "auto", "time_limit": 1}, {"polish": "2opt"}]
+)
+def test_candidates_refuse_what_they_would_ignore(options, monkeypatch):
+    from dcfw.qap.matching import search
+
+    monkeypatch.setattr(search, "LARGEST", 5)
+    ring = nx.cycle_graph(8)
+    name = next(iter(options))
+    with pytest.raises(ValueError, match=f"matched once, by candidates: leave {name} out"):
+        qap.match(ring, ring, seeds={0: 0}, **options)
 
 
 @given(st.integers(0, 10**6))

@@ -230,6 +230,10 @@ def test_faq_ends_where_scipy_s_ends_on_real_data_without_ties(name):
     same(ours, theirs)
 
 
+def phi(A, B, X):
+    return np.sum((A @ X) * (X @ B))
+
+
 def test_incumbents_and_what_an_exception_carries_are_in_the_users_order_when_the_input_is_shuffled():
     A, B = np.random.default_rng(1).integers(0, 9, (2, 9, 9))
     seen = []
@@ -245,6 +249,15 @@ def test_incumbents_and_what_an_exception_carries_are_in_the_users_order_when_th
     assert found
     for state in (*found, caught.value.intermediate_result):
         assert state.fun == evaluate(A, B, state.permutation)
+    for state in found:
+        assert state.relaxation.fun == pytest.approx(phi(A, B, state.relaxation.x))
+
+
+@pytest.mark.parametrize("method", OWN_METHODS)
+def test_the_relaxation_is_in_the_users_order_when_the_input_is_shuffled(method):
+    A, B = np.random.default_rng(1).random((2, 9, 9))
+    res = quadratic_assignment(A, B, method=method, options={"shuffle_input": True, "rng": 0})
+    assert res.relaxation.fun == pytest.approx(phi(A, B, res.relaxation.x), rel=1e-12)
 
 
 @pytest.mark.parametrize("options", [{}, {"P0": "randomized"}, {"shuffle_input": True}])
@@ -284,6 +297,7 @@ def test_a_start_and_a_callback_are_in_the_users_order_when_the_input_is_shuffle
         ("2opt", {"partial_guess": "ab"}, ValueError, "`partial_guess` must be pairs of integers"),
         ("faq", {"maxiter": None}, TypeError, "'maxiter' must be a positive integer, got None"),
         ("dcfw", {"maxiter": 3.0}, TypeError, "'maxiter' must be a positive integer, got 3.0"),
+        ("dcfw", {"tol": 0.1, "rtol": 1e-9}, ValueError, "as 'tol' or as 'rtol', not as both"),
         ("faq", {"tol": None}, TypeError, "tol must be a real number"),
         ("faq", {"P0": [[1], [2, 3]]}, ValueError, "P0 must be a rectangular array"),
         ("faq", {"shuffle_input": "no"}, TypeError, "shuffle_input must be True or False, got 'no'"),

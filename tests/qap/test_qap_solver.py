@@ -262,7 +262,7 @@ def test_an_interrupt_during_the_polish_keeps_the_permutation(monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dcfw.qap.swaps, "two_opt", interrupted)
+    monkeypatch.setattr(dcfw.qap.swaps, "_descended", interrupted)
     rng = np.random.default_rng(11)
     A, B = rng.random((2, 7, 7))
     result = solve(A, B, polish="2opt", restarts=5)

@@ -70,7 +70,8 @@ def bound(
     method : {"auto", "gilmore-lawler", "projection", "convex", "dual-ascent"}
         See :mod:`dcfw.qap.bounds`.  ``"auto"`` returns the best of those that apply and fit in the time.
     time_limit : float
-        Seconds for the convex bound and the dual ascent, which give weaker bounds if they are cut short.
+        Seconds for the convex bound and the dual ascent, which give weaker bounds if they are cut short (one
+        that ``method`` names makes at least one step).
 
     Returns
     -------
@@ -94,32 +95,41 @@ def bound(
     if method == "dual-ascent" and len(data.A) > LARGEST_ASCENT:
         raise ValueError(f"method 'dual-ascent' is for n up to {LARGEST_ASCENT}: use 'convex'")
     low, by = _best(data, method, deadline) if problem.n else (0, "gilmore-lawler")
-    if len(problem.pairs) and not data.whole:  # rounding of the pairs' constant and linear term
+    answer = (IntBound if data.whole else FloatBound)(of_whole(problem, low))
+    answer.method = by
+    return answer
+
+
+def of_whole(problem: Problem, low: int | float) -> int | float:
+    """Return a bound of the reduced problem as one of the user's: less the possible rounding errors of the
+    given pairs' constant and linear term."""
+    whole = all(M is None or M.dtype.kind == "i" for M in (problem.A, problem.B, problem.C))
+    if len(problem.pairs) and not whole:
         A, B, C = problem.whole
         n = A.shape[0]
         size = float(abs(A).sum()) * float(abs(B).max()) + (0.0 if C is None else n * float(abs(C).max()))
         low -= float(4.0 * n * (n + 4) * EPS * size + n * n * SMALLEST)
-    answer = (IntBound if data.whole else FloatBound)(problem.value(low))
-    answer.method = by
-    return answer
+    return problem.value(low)  # type: ignore[no-any-return]
 
 
 def _best(data: _Data, method: str, deadline: float) -> tuple[int | float, str]:
     found, by = -math.inf, "gilmore-lawler"
     for name in METHODS[1:] if method == "auto" else (method,):
-        value = _one(name, data, deadline)
+        value = _one(name, data, deadline, wanted=name == method)
         if value > found:
             found, by = value, name
     return math.ceil(found) if data.whole else found, by
 
 
-def _one(name: str, data: _Data, deadline: float) -> float:
+def _one(name: str, data: _Data, deadline: float, wanted: bool) -> float:
+    """Return the bound of one method; after the deadline only a wanted one, which makes a single step."""
     parts, small, now = data[:3], len(data.A) <= LARGEST_ASCENT, time.perf_counter()
+    late = now > deadline and not wanted
     if name == "gilmore-lawler":
         return gilmore_lawler(*parts, data.exact)
     if name == "dual-ascent":
-        return dual_ascent(*parts, deadline=deadline) if small and now <= deadline else -math.inf
-    if not data.symmetric or (name == "convex" and now > deadline):
+        return dual_ascent(*parts, deadline=deadline) if small and not late else -math.inf
+    if not data.symmetric or (name == "convex" and late):
         return -math.inf
     if name == "projection":
         return projection(*parts)

@@ -262,14 +262,18 @@ def _own(
         raise ValueError("give the start as 'P0' or as 'init', not as both")
     if options["maximize"] and options.get("restarts") != "auto" and options["method"] in SPLIT_METHODS:
         options.setdefault("split", BALANCED)  # the best one for graph matching
+    if tol is not None and "rtol" in options:
+        raise ValueError("give the tolerance as 'tol' or as 'rtol', not as both")
     if tol is not None:
-        options.setdefault("rtol", min(tol, 1.0))
+        options["rtol"] = min(tol, 1.0)
     free = np.setdiff1d(np.arange(n), pairs[:, 1])
     order = np.arange(n)
 
     def unshuffled(result: Any) -> Any:
         if shuffle_input:
             result.x = result.relaxed = result.x[:, np.argsort(order)]
+            if result.relaxation is not None:
+                result.relaxation.x = result.x
             if result.permutation is not None:
                 result.permutation = order[result.permutation]
         return result

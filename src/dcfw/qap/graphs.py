@@ -17,7 +17,7 @@ from dcfw import _validate
 from dcfw.qap.labels import assignment
 from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
-from dcfw.qap.matching.search import Plan, Search, searchable
+from dcfw.qap.matching.search import SEARCHED, Plan, Search, searchable, swappable
 from dcfw.qap.objective import dense, evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
@@ -127,7 +127,8 @@ def match(
 
         Beyond 2000 nodes ``x`` is a SciPy sparse array.  Graphs of more than 15,000 free nodes (6,000 if a
         hundredth of the nodes are seeds and the mean degree is at most 50) are matched by candidates
-        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
+        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity`` and takes no
+        ``restarts`` or ``polish``.
 
     Examples
     --------
@@ -201,12 +202,19 @@ def _solved(pair: Pair, method: str, options: dict[str, Any]) -> QAPResult:
 def _matched(pair: Pair, started: float, polish: str | None, options: dict[str, Any]) -> QAPResult:
     limit, given = options["time_limit"], options["clock"]
     clock = time.perf_counter if given is None else _validate.function(given, "clock")
+    target, steps = options["target"], options["max_steps"]
     plan = Plan(
-        started, _restarts(options["restarts"], limit, options["max_steps"]), polish,
+        started, _restarts(options["restarts"], limit, steps, target), polish,
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
         workers(options["n_jobs"]), _validate.generator(options["rng"]), clock,
         started if given is None else clock(), options["callback"],
+        None if target is None else _validate.scalar(target, "target", allow_inf=True),
     )  # fmt: skip
+    if steps is not None and not swappable(pair):
+        raise ValueError(
+            "max_steps counts steps of swap searches, which take one layer, no forbidden pairs and up to "
+            f"{SEARCHED} nodes: give time_limit instead"
+        )
     search = Search(pair, plan)
     search.run()
     if plan.restarts != "auto" or not searchable(pair) or search.status is not Status.CONVERGED:

@@ -166,7 +166,7 @@ def path_result(status: Status, cut: bool, **fields: Any) -> QAPResult:
     """Return the result of a graduated path, ``cut`` if it did not reach its end."""
     repeats = "The path ended at a permutation that repeats."
     common = {
-        "success": status in (Status.CONVERGED, Status.FINISHED),
+        "success": status in (Status.CONVERGED, Status.FINISHED, Status.TARGET),
         "message": repeats if status is Status.CONVERGED else status.sentence,
         "gap": math.nan if cut else 0.0,
         "dc_gap": (0.0, math.inf),

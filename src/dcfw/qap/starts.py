@@ -14,7 +14,7 @@ import numpy as np
 
 from dcfw.kernels.swaps import layout
 from dcfw.qap import portfolio
-from dcfw.qap.bounds import quick_bound
+from dcfw.qap.bounds import of_whole, quick_bound
 from dcfw.qap.graduated import FIRST_NOISE, perturbed_centre
 from dcfw.qap.objective import dense
 from dcfw.qap.result import Incumbent, QAPResult
@@ -126,7 +126,7 @@ def restarted(task: Task, call: Call) -> QAPResult:
     if task.n <= 1:
         enter_bound(result, result.fun, task)  # there is no other permutation
     elif task.method == "graduated" and (low := quick_bound(task.problem)) is not None:
-        enter_bound(result, task.problem.value(low), task)
+        enter_bound(result, of_whole(task.problem, low), task)
     if best.ended is not None:
         mark_ended(result, best.ended)
     return result
@@ -240,7 +240,7 @@ class _Session:
         result.n_starts = found.starts + 1
         book_calls(result, self.path_lmo)
         if self.bound is not None:
-            enter_bound(result, problem.value(self.bound), self.task)
+            enter_bound(result, of_whole(problem, self.bound), self.task)
         result.method, result.split = "auto", "none"
         result.status, result.success = status, status in SUCCESSES
         result.message = status.sentence

@@ -23,7 +23,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.kernels.swaps import layout
-from dcfw.qap.objective import as_permutation, dense, evaluate, matrices
+from dcfw.qap.objective import as_permutation, dense, matrices, value
 from dcfw.solvers import interrupts
 
 PAUSE = 0.008  # seconds until a compiled loop returns, to check the clock and Ctrl-C
@@ -82,14 +82,22 @@ def two_opt(
     best_improvement = _validate.flag(best_improvement, "best_improvement")
     fixed = _validate.integer(fixed, "fixed", high=n)
     order = np.arange(n) if rng is None else _validate.generator(rng).permutation(n)
-    ready = layout(dense(A), dense(B), C)
     if best_improvement:
-        search: Any = ready.descent(p, fixed)
-        swaps = paced(search.run, deadline, 1_000_000 // (n * n))
+        p, swaps = _descended(A, B, p, C, fixed, deadline)
     else:
-        search = ready.first_descent(p, order[order >= fixed], fixed)
+        search = layout(dense(A), dense(B), C).first_descent(p, order[order >= fixed], fixed)
         swaps = paced(lambda count: search.run(count, True), deadline, 1_000_000 // (n * n))
-    return search.p, evaluate(A, B, search.p, C), swaps
+        p = search.p
+    return p, value(A, B, p, C), swaps
+
+
+def _descended(
+    A: Array, B: Array, p: np.ndarray, C: Array | None, fixed: int, deadline: float
+) -> tuple[np.ndarray, int]:
+    """Return the permutation after the best swaps until none helps, and their number; for checked data."""
+    search = layout(dense(A), dense(B), C).descent(p, fixed)
+    swaps = paced(search.run, deadline, 1_000_000 // len(p) ** 2)
+    return np.asarray(search.p), swaps
 
 
 def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple[np.ndarray, int]:
@@ -104,21 +112,20 @@ def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple
 
 
 def polished(
-    A: Array, B: Array, p: Array, C: Array | None, tabu: Callable[[], np.random.Generator] | None,
+    A: Array, B: Array, p: np.ndarray, C: Array | None, tabu: Callable[[], np.random.Generator] | None,
     deadline: float | None, fixed: int = 0,
 ) -> np.ndarray:  # fmt: skip
-    """Return p after swaps until none helps, and a short tabu search if its generator is given."""
-    p = two_opt(A, B, p, C, fixed=fixed, time_limit=_seconds_to(deadline))[0]
+    """Return p after swaps until none helps, and a short tabu search if its generator is given.
+
+    The data are checked; C may hold products of their entries, of any size.
+    """
+    end = math.inf if deadline is None else deadline
+    p, _ = _descended(A, B, p, C, fixed, end)
     if tabu is not None:
-        from dcfw.qap.tabu import robust_tabu
+        from dcfw.qap.tabu import tabu_search
 
-        left = _seconds_to(deadline)
-        p = robust_tabu(A, B, p, C, iterations=50 * len(p), rng=tabu(), fixed=fixed, time_limit=left)[0]
-    return np.asarray(p)
-
-
-def _seconds_to(deadline: float | None) -> float | None:
-    return None if deadline is None else max(deadline - time.perf_counter(), 0.0)
+        p = tabu_search(A, B, p, C, iterations=50 * len(p), rng=tabu(), fixed=fixed, deadline=end)[0]
+    return p
 
 
 def is_over(deadline: float | None) -> bool:

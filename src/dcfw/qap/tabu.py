@@ -18,7 +18,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.kernels.swaps import layout
-from dcfw.qap.objective import as_permutation, dense, evaluate, matrices
+from dcfw.qap.objective import as_permutation, dense, matrices, value
 from dcfw.qap.swaps import deadline_after, paced
 
 
@@ -73,8 +73,18 @@ def robust_tabu(
     iterations = _validate.integer(iterations, "iterations")
     fixed = _validate.integer(fixed, "fixed", high=n)
     goal = -math.inf if target is None else _validate.scalar(target, "target")
-    seed = int(_validate.generator(rng).integers(1, 2**63))
-    start = evaluate(A, B, p, C)
+    rng = _validate.generator(rng)
+    return tabu_search(A, B, p, C, iterations=iterations, rng=rng, deadline=deadline, fixed=fixed, goal=goal)
+
+
+def tabu_search(
+    A: Array, B: Array, p: np.ndarray, C: Array | None, *, iterations: int, rng: np.random.Generator,
+    deadline: float, fixed: int = 0, goal: float = -math.inf,
+) -> tuple[np.ndarray, int | float, int]:  # fmt: skip
+    """Return :func:`robust_tabu` of checked data."""
+    n = len(p)
+    seed = int(rng.integers(1, 2**63))
+    start = value(A, B, p, C)
     if n - fixed < 2 or start <= goal:
         return p, start, 0
     ready = layout(dense(A), dense(B), C)
@@ -87,7 +97,7 @@ def robust_tabu(
         return int(search.steps - before) if search.steps < iterations else -1
 
     paced(run, deadline, 1_000_000 // (n * n))
-    value = evaluate(A, B, search.best_p, C)
-    if value > start:  # by rounding
+    found = value(A, B, search.best_p, C)
+    if found > start:  # by rounding
         return p, start, int(search.steps)
-    return np.asarray(search.best_p), value, int(search.steps)
+    return np.asarray(search.best_p), found, int(search.steps)

@@ -21,13 +21,20 @@ from dcfw.qap.graduated import PathEnd
 from dcfw.qap.matching.paths import NO_MATCHING, Pair, floats, packed_csr
 from dcfw.qap.objective import symmetric
 from dcfw.qap.swaps import is_over
+from dcfw.solvers import interrupts
 
 KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
+BLOCK = 2048  # rows between two looks at the clock and for Ctrl-C
 SETTLED = 0.002  # rounds end at this share of nodes whose best partner changed
 
 
+class _Over(Exception):
+    """The time is over, or Ctrl-C was pressed."""
+
+
 def by_candidates(pair: Pair, deadline: float | None = None) -> PathEnd:
-    """Return a matching of large sparse graphs; the second part of its counts are rounds."""
+    """Return a matching of large sparse graphs, the last one at the deadline or after Ctrl-C; the second part
+    of its counts are rounds."""
     n = pair.n
     A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
     products = []
@@ -46,11 +53,11 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> PathEnd:
     rewards = None if pair.C is None else floats(pair.C, n).maximum(0.0)
     if not len(i) and rewards is None:
         raise ValueError("graphs with more than 15000 free nodes need seeds or a sparse similarity")
-    packed = [(packed_csr(L), packed_csr(N)) for L, N in products]
+    blocks = _blocks(products, n)
 
     def voted(X: Any) -> Any:
         """Return the votes of neighbours for the free pairs, divided by the degrees."""
-        G = masks[0] @ _propagated(packed, products, X, n) @ masks[1]
+        G = masks[0] @ _propagated(blocks, X, n, deadline) @ masks[1]
         G = scales[0] @ (G if rewards is None else G + rewards) @ scales[1]
         if never.nnz:
             G = G - G.multiply(never)
@@ -59,37 +66,66 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> PathEnd:
         return G
 
     X = seeds if rewards is None else csr_array(seeds + _scaled(csr_array(masks[0] @ rewards @ masks[1])))
-    best, rounds, cut = np.full(n, -1), 0, False
-    while rounds < ROUNDS:
-        rounds += 1
-        Y = _scaled(voted(X))
-        X = csr_array(Y + seeds)
-        last, best = best, _best(Y)
-        cut = is_over(deadline)
-        if cut or np.mean(best != last) <= SETTLED:
-            break
-    p = _greedy(Y, pair.fixed)
-    for _ in range(0 if cut else CORRECTIONS):
-        known = p >= 0
-        S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
-        last, p = p, _greedy(voted(S), pair.fixed)
-        rounds += 1
-        cut = is_over(deadline)
-        if cut or np.mean(p != last) <= SETTLED / 10:
-            break
+    Y, best, p, rounds, cut = X, np.full(n, -1), None, 0, False
+    try:
+        while rounds < ROUNDS:
+            Y = _scaled(voted(X))
+            rounds += 1
+            X = csr_array(Y + seeds)
+            last, best = best, _best(Y)
+            if np.mean(best != last) <= SETTLED:
+                break
+        p = _greedy(Y, pair.fixed)
+        for _ in range(CORRECTIONS):
+            known = p >= 0
+            S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
+            last, p = p, _greedy(voted(S), pair.fixed)
+            rounds += 1
+            if np.mean(p != last) <= SETTLED / 10:
+                break
+    except _Over:
+        cut = True
+        p = _greedy(Y, pair.fixed) if p is None else p
     return PathEnd(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
 
 
-def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:
+def _blocks(products: list[Any], n: int) -> list[Any]:
+    """Return the products with the rows of each block alone, packed for the compiled kernel."""
+    blocks = []
+    right = [N if kernels.native is None else packed_csr(N) for _, N in products]
+    for first in range(0, n, BLOCK):
+        block = []
+        for (L, _), N in zip(products, right, strict=True):
+            start, end = L.indptr[[first, min(first + BLOCK, n)]].tolist()
+            starts = np.clip(L.indptr, start, end) - start
+            rows = csr_array((L.data[start:end], L.indices[start:end], starts), shape=(n, n))
+            block.append((rows if kernels.native is None else packed_csr(rows), N))
+        blocks.append(block)
+    return blocks
+
+
+def _propagated(blocks: list[Any], X: Any, n: int, deadline: float | None) -> Any:
+    """Return the largest entries of each row of the sum of L X N."""
+    given = X if kernels.native is None else packed_csr(X)
+    parts = []
+    for block in blocks:
+        if is_over(deadline) or interrupts.pending():
+            raise _Over
+        parts.append(_largest(block, given, n))
+    starts, columns, values = zip(*parts, strict=True)  # other rows of a block are empty
+    entries = np.concatenate(values).astype(np.float64), np.concatenate(columns), sum(starts)
+    return csr_array(entries, shape=(n, n))
+
+
+def _largest(block: list[Any], X: Any, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if kernels.native is not None:
-        starts, columns, values = kernels.native.propagate(packed, packed_csr(X), n, n, KEPT)
-        return csr_array((values.astype(np.float64), columns, starts), shape=(n, n))
-    G = csr_array(sum((L @ X @ N for L, N in products[1:]), products[0][0] @ X @ products[0][1]))
+        return kernels.native.propagate(block, X, n, n, KEPT)  # type: ignore[no-any-return]
+    G = csr_array(sum((L @ X @ N for L, N in block[1:]), block[0][0] @ X @ block[0][1]))
     order = np.lexsort((-G.data, np.repeat(np.arange(n), np.diff(G.indptr))))
     place = np.arange(G.nnz) - np.repeat(G.indptr[:-1], np.diff(G.indptr))
     G.data[order[place >= KEPT]] = 0.0
     G.eliminate_zeros()
-    return G
+    return G.indptr, G.indices, G.data
 
 
 def _scaled(G: Any) -> Any:

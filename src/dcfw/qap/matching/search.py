@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ PATCHED, SPARSE, PATIENCE = 0.9, 12, 6.0
 # beyond SEEDED if a hundredth of the nodes are seeds and the mean degree is at most DENSEST, where that loses
 # about a hundredth more edges and is many times faster.
 LARGEST, SEEDED, DENSEST = 15_000, 6_000, 50
+TEAM = 8  # further paths that start from one matching and may run in parallel: the same ones for every n_jobs
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Plan:
     clock: Callable[[], float]
     begin: float  # the start of the call on ``clock``
     watch: Callable[..., Any] | None = None  # called with the best matching after each path
+    target: float | None = None
 
     @property
     def deadline(self) -> float | None:
@@ -84,6 +87,7 @@ class Search:
         if _by_candidates(pair):
             from dcfw.qap.matching.candidates import by_candidates
 
+            _check_single(plan)
             end = by_candidates(pair, plan.deadline)
             return self._take(end, end.p)
         paths = Paths(pair)
@@ -105,6 +109,8 @@ class Search:
         self.cut |= end.cut
         if self.fun is None or fun > self.fun:
             self.p, self.fun, self.stages = p, fun, end.stages
+        if reaches(self.fun, self.plan.target):
+            self.status = Status.TARGET
         if self.plan.watch is not None:
             count = len(self.values)
             seen = path_result(
@@ -113,6 +119,9 @@ class Search:
             )  # fmt: skip
             self.plan.watch(seen)
 
+    def _ended(self) -> bool:
+        return self.status is Status.TARGET or interrupts.pending()
+
     def _first(self, paths: Paths) -> None:
         """Follow the path from the barycentre; after a patchwork, a patient one and two from cores."""
         pair, plan = self.pair, self.plan
@@ -120,7 +129,7 @@ class Search:
         self._take(*self._follow(paths))
         now = plan.clock()
         left = math.inf if plan.time_limit is None else plan.begin + plan.time_limit - now
-        if paths.m > SMALL or left < PATIENCE * (now - begin) or interrupts.pending():
+        if paths.m > SMALL or left < PATIENCE * (now - begin) or self._ended():
             return
         A, B = ([floats(M, pair.n) for M in layers] for layers in (pair.A, pair.B))
         most = sum(min(M.nnz, N.nnz) for M, N in zip(A, B, strict=True))
@@ -129,7 +138,9 @@ class Search:
         if most <= SPARSE * pair.n and kept < PATCHED * most * unit:
             self._take(*self._follow(paths, effort=PATIENT))
             for _ in range(2):
-                self._take(*self._mended(plan.rng))
+                if self._ended():
+                    return
+                self._take(*self._mended(self.p, plan.rng))
 
     def _fill(self, paths: Paths) -> None:
         """Fill the paths' share of the time; a kind of run that has just improved the matching continues."""
@@ -139,52 +150,61 @@ class Search:
         kind = missed = 0
         while plan.time_limit is not None:
             enough = SHARE_OF_PATHS if swaps_follow and missed >= len(KINDS) else 1.0
-            if plan.spent() >= enough or interrupts.pending():
+            if plan.spent() >= enough or self._ended():
                 return
             before = self.fun
             if KINDS[kind] == "core":
-                self._take(*self._mended(plan.rng))
+                self._take(*self._mended(self.p, plan.rng))
             elif KINDS[kind] == "random" or not swaps_follow or self.pair.C is not None:
                 self._take(*self._follow(paths, plan.rng))
             else:
                 p = _frank_wolfe(self.pair, plan.rng)
-                self._take(PathEnd(p, 0, 0, 0, False), self._polished(p))
+                self._take(PathEnd(p, 0, 0, 0, False), self._polished(p, plan.rng))
             missed = 0 if self.fun > before else missed + 1
             kind = kind if missed == 0 else (kind + 1) % len(KINDS)
 
     def _restart(self, paths: Paths, count: int) -> None:
-        """Follow all but the first of a number of paths (in threads: the kernel releases the lock)."""
-        plan = self.plan
-        if plan.n_jobs != 1 and count > 1:
+        """Follow all but the first of a number of paths, each with a generator of its own."""
+        seeds = self.plan.rng.integers(2**62, size=count - 1).tolist()
+        for first in range(1, count, TEAM):
+            team = range(first, min(first + TEAM, count))
+            jobs = [partial(self._further, k, paths, self.p, seeds[k - 1]) for k in team]
+            for end, p in self._each(jobs):
+                self._take(end, p)
+
+    def _each(self, jobs: Sequence[Callable[[], tuple[PathEnd, np.ndarray]]]) -> Iterator[Any]:
+        """Yield the results of jobs to the end of the time (in threads: the kernel releases the lock)."""
+        if self.plan.n_jobs == 1:
+            for job in jobs:
+                if self._cut_short():
+                    return
+                yield job()
+        elif not self._cut_short():
             from dcfw.parallel import Parallel, delayed
 
-            rngs = enumerate(plan.rng.spawn(count - 1), 1)
-            jobs = (delayed(self._further)(k, paths, rng) for k, rng in rngs)
-            for end, p in Parallel(n_jobs=plan.n_jobs, prefer="threads")(jobs):
-                self._take(end, p)
-            return
-        for k in range(1, count):
-            if plan.spent() >= 1.0:
-                self.cut = True
-                return
-            if interrupts.pending():
-                return
-            self._take(*self._further(k, paths, plan.rng))
+            yield from Parallel(n_jobs=self.plan.n_jobs, prefer="threads")(delayed(job)() for job in jobs)
 
-    def _further(self, k: int, paths: Paths, rng: np.random.Generator) -> tuple[PathEnd, np.ndarray]:
+    def _cut_short(self) -> bool:
+        over = self.plan.spent() >= 1.0
+        self.cut |= over
+        return over or interrupts.pending()
+
+    def _further(self, k: int, paths: Paths, best: np.ndarray, seed: int) -> tuple[PathEnd, np.ndarray]:
         """Return the end of path k > 0: from a core of the best matching and from a random point in turn."""
-        return self._mended(rng) if k % 2 else self._follow(paths, rng)
+        rng = np.random.default_rng(seed)
+        return self._mended(best, rng) if k % 2 else self._follow(paths, rng)
 
-    def _mended(self, rng: np.random.Generator) -> tuple[PathEnd, np.ndarray]:
-        return self._follow(Paths(with_core(self.pair, self.p, rng)))
+    def _mended(self, p: np.ndarray, rng: np.random.Generator) -> tuple[PathEnd, np.ndarray]:
+        end = Paths(with_core(self.pair, p, rng)).follow(None, None, self.plan.deadline)
+        return end, self._polished(end.p, rng)
 
     def _follow(
         self, paths: Paths, rng: np.random.Generator | None = None, effort: Effort | None = None
     ) -> tuple[PathEnd, np.ndarray]:
         end = paths.follow(rng, effort, self.plan.deadline)
-        return end, self._polished(end.p)
+        return end, self._polished(end.p, rng or self.plan.rng)
 
-    def _polished(self, p: np.ndarray) -> np.ndarray:
+    def _polished(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         pair, plan, n = self.pair, self.plan, self.pair.n
         plain = len(pair.A) == 1 and len(pair.forbidden) == 0
         free = np.setdiff1d(np.arange(n), pair.fixed[:, 0])
@@ -198,7 +218,7 @@ class Search:
         A, B = padded(pair.A[0], n)[order][:, order], padded(pair.B[0], n)
         C = None if pair.C is None else -dense(padded(pair.C, n))[order]
         better = np.empty(n, dtype=np.int64)
-        tabu = (lambda: plan.rng) if plan.polish == "tabu" else None
+        tabu = (lambda: rng) if plan.polish == "tabu" else None
         better[order] = polished(-A, B, p[order], C, tabu, plan.deadline, fixed=len(pair.fixed))
         return better
 
@@ -231,10 +251,30 @@ def total(pair: Pair, p: np.ndarray) -> Any:
     return found + (int(earned) if C.dtype.kind in "iub" else float(earned))
 
 
+def reaches(fun: Any, target: float | None) -> bool:
+    """Return whether a value is the target or better, for floats up to rounding."""
+    if target is None:
+        return False
+    return bool(fun >= target - (0.0 if isinstance(fun, int) else 1e-12 * abs(target)))
+
+
+def swappable(pair: Pair) -> bool:
+    """Return whether the searches by swaps take these graphs."""
+    return len(pair.A) == 1 and len(pair.forbidden) == 0 and pair.n <= SEARCHED
+
+
 def searchable(pair: Pair) -> bool:
     """Return whether the search by swaps can take over: one layer, nothing forbidden, not too large."""
-    plain = len(pair.A) == 1 and len(pair.forbidden) == 0
-    return plain and pair.n <= SEARCHED and len(pair.fixed) < pair.n - 1
+    return swappable(pair) and len(pair.fixed) < pair.n - 1
+
+
+def _check_single(plan: Plan) -> None:
+    given = {"restarts": plan.restarts != 1, "polish": plan.polish not in (None, "auto")}
+    for name in (name for name, used in given.items() if used):
+        raise ValueError(
+            f"{name} has no meaning for graphs of this size, which are matched once, by candidates: leave "
+            f"{name} out"
+        )
 
 
 def _by_candidates(pair: Pair) -> bool:
