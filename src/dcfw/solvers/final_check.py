@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array, eps_of, inner, norm
+from dcfw._arrays import Array, eps_of, inner, like, norm
 from dcfw.functions.base import Function
 from dcfw.result import Result, Status, mark_ended
 from dcfw.solvers import interrupts
@@ -114,4 +114,10 @@ def _explained(result: Result, problem: Problem, excess: float) -> bool:
     # At the origin the points do not show the size of the terms that shift a split there and back; in a set
     # that is small relative to its distance from the origin, the diameter does not show their rounding.
     reach = norm(x) + min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)) or math.inf)
-    return bool(excess <= 1e3 * eps_of(x) * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach))
+    allowed = 1e3 * eps_of(x)
+    if excess <= allowed * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach):
+        return True
+    # Where large terms cancel at x, in values and slopes alike, two vertices show how large they are.
+    D = like(np.cos(np.arange(float(math.prod(x.shape)))).reshape(x.shape), x)
+    vertices = problem.domain.lmo(D), problem.domain.lmo(-D)
+    return bool(excess <= allowed * sum(norm(h.grad(S)) for h in (f, g) for S in vertices) * norm(x))
