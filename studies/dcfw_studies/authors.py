@@ -67,12 +67,17 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
         c, eps = group["c"], self.state[p].get("tolerance", math.inf)
         R = p.grad / group["L"]
         X = p.clamp(-c, c)
-        held = (R == 0.0) & (not group["published"])  # any S_i does there: X_i keeps the coordinate in place
+        E, product = torch.empty_like(X), torch.empty_like(X)
         limit, taken = 0.0, 0
+        # Where R is zero, any S_i is a minimiser: X_i keeps the coordinate in place.
+        held = None if group["published"] else R == 0.0
         for k in range(group["inner_steps"]):
-            E = (X + c * R.sign()).masked_fill_(held, 0.0)
-            slope, curvature = float((R * E).sum()), float((E * E).sum())
-            gap = _norm_product(R, E) if group["published"] else slope
+            torch.add(X, torch.sign(R, out=E), alpha=c, out=E)
+            if held is not None:
+                E.masked_fill_(held, 0.0)
+            slope = float(torch.mul(R, E, out=product).sum())
+            curvature = float(torch.mul(E, E, out=product).sum())
+            gap = _norm_product(R, E, product) if group["published"] else slope
             if k == 0:
                 if gap * group["L"] < eps:
                     eps = BETA * gap * group["L"]
@@ -88,11 +93,11 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
         p.copy_(X.clamp_(-c, c))
 
 
-def _norm_product(R: Any, E: Any) -> float:
-    R, E = R.abs(), E.abs()
+def _norm_product(R: Any, E: Any, work: Any) -> float:
+    """Return ||R||_1 ||E||_inf, induced norms for matrices; ``work`` is overwritten."""
     if R.ndim == 2:  # the largest column sum, and the largest row sum
-        return float(R.sum(dim=0).amax() * E.sum(dim=1).amax())
-    return float(R.sum() * E.amax())
+        return float(torch.abs(R, out=work).sum(dim=0).amax() * torch.abs(E, out=work).sum(dim=1).amax())
+    return float(torch.abs(R, out=work).sum() * torch.abs(E, out=work).amax())
 
 
 class AuthorsFW(torch.optim.Optimizer):  # type: ignore[misc]
