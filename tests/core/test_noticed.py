@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dcfw
-from dcfw import functions, gaps, sets
+from dcfw import functions, gaps, kernels, sets
 from dcfw.functions import FiniteSum
 from dcfw.sets import birkhoff, polar
-from dcfw.solvers import sampled
+from dcfw.solvers import coordinates, sampled
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.ledger import Ledger
@@ -164,3 +164,21 @@ def test_a_ledger_that_is_restored_continues_the_clock():
     ledger = Ledger(100.0)
     state = ledger.get_state(107.0)
     assert state["seconds"] == 7.0
+
+
+def test_steps_on_coordinates_are_not_taken_where_a_subclass_has_its_own_lmo():
+    class Own(sets.Simplex):
+        def lmo(self, G):
+            return super().lmo(G)
+
+    phi, x = functions.Quadratic(np.diag([1.0, -1.0])), np.array([0.5, 0.5])
+    assert coordinates.applies(phi, sets.Simplex(2), x) == (kernels.native is not None)
+    assert not coordinates.applies(phi, Own(2), x)
+
+
+def test_a_path_from_a_convex_f_to_minus_a_convex_g_has_no_condition():
+    H = np.diag([1.0, 2.0, 3.0])
+    b = np.array([0.3, -0.2, 0.1])
+    f, g = functions.Quadratic(H, b), functions.Quadratic(4.0 * np.eye(3) - H, -b)
+    res = dcfw.minimize(f - g, sets.LInfBall(3), method=Graduated(r="split"))
+    assert not res.conditional
