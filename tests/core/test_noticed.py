@@ -12,7 +12,7 @@ import pytest
 import dcfw
 from dcfw import functions, gaps, kernels, sets
 from dcfw.functions import FiniteSum
-from dcfw.sets import birkhoff, polar
+from dcfw.sets import birkhoff, linear_programme, polar
 from dcfw.solvers import coordinates, sampled
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.graduated import Graduated
@@ -182,3 +182,16 @@ def test_a_path_from_a_convex_f_to_minus_a_convex_g_has_no_condition():
     )
     assert res.success
     assert not res.conditional
+
+
+def test_groups_project_where_the_norm_is_l1_or_l2_alone():
+    known = {p: sets.GroupBall([0, 0, 1], p=p).projects for p in (1.0, 2.0, 3.0, math.inf)}
+    assert known == {1.0: True, 2.0: True, 3.0: False, math.inf: False}
+
+
+def test_a_polytope_with_nearly_parallel_rows_is_bounded_one_variable_at_a_time():
+    pairs = linear_programme.FEW // 2 + 1
+    rows = np.kron(np.eye(pairs), [[1.0, 1.0 - 1e-5], [1.0, 1.0]])
+    domain = sets.Polytope(np.vstack([rows, -rows]), np.ones(4 * pairs), bounds=(None, None))
+    largest = math.sqrt(pairs) * math.hypot(4e5, 4e5)  # between two vertices with rows at opposite sides
+    assert domain.diameter == pytest.approx(largest, rel=1e-3)
