@@ -76,6 +76,11 @@ def test_a_difference_that_the_last_bits_do_not_explain_is_not_a_tie():
     assert not metamorphic.tied(problem, first, second, form)
 
 
+def test_corrections_of_weights_do_not_depend_on_the_place_of_the_set():
+    # The ridge of their linear systems was relative to products that grow with the distance from the origin.
+    assert metamorphic.check_seed(940058865) == metamorphic.Verdict("set moved")
+
+
 def quadratic(scale):
     A = np.random.default_rng(3).standard_normal((12, 12))
     return functions.Quadratic(scale * (A + A.T), scale * np.cos(np.arange(12.0)))
