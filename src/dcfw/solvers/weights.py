@@ -128,7 +128,7 @@ def _correct(M: np.ndarray, w: np.ndarray, scores: np.ndarray, places: np.ndarra
 
 def _towards_the_affine_minimiser(M: np.ndarray, scores: np.ndarray) -> np.ndarray:
     size, rows = len(scores), M.mean(axis=0)
-    M = M - rows - (rows - rows.mean())[:, None]  # the same for directions that sum to 0, wherever the set lies
+    M = M - rows - (rows - rows.mean())[:, None]  # equal for directions that sum to 0, wherever the set lies
     unit = max(float(np.abs(np.diag(M)).max()), np.finfo(np.float64).tiny)
     K = np.zeros((size + 1, size + 1))
     K[:size, :size] = M / unit + RIDGE * np.eye(size)
