@@ -11,9 +11,10 @@ list of errors.  The tests run 2,000 seeds, and the nightly job as many as its t
 number of steps since gradients were last recomputed, and T the size of the terms that are added up in
 phi = f - g and their slopes over the set (``size`` of the reference functions, for example
 r'|H|r + |b|'r + |c| for a quadratic, r the largest size of each entry over the set), a claim about a gap or
-a value of phi may be off by (a sum of n products, whose factors have been rounded, and k changes)
+a value of phi may be off by (a sum of n products, whose factors have been rounded, m functions that are added
+up, and k changes)
 
-    GAP * (n + 1 + k) * eps * T + (what the set's own oracle is documented to miss),
+    GAP * (n + 1 + m + k) * eps * T + (what the set's own oracle is documented to miss),
 
 and one about feasibility, in units of the set's size R, by  POINT * n * eps * R  (and, where x comes from
 the weights of an active set, which are in double precision, by  ATOMS * 2^-52 * R  more).  The atoms and
@@ -544,8 +545,9 @@ def draw_start(draw: Draw, domain: Any, region: Any) -> Any:
 
 
 def phi_size(phi: Any, f: Any, g: Any, region: Any) -> Any:
-    """T: the size of the terms that are added up."""
-    return phi.size(region.r) if f is None else f.size(region.r) + g.size(region.r)
+    """T: the size of the terms that are added up, in phi and in f - g (which may be another form of it)."""
+    whole = phi.size(region.r)
+    return whole if f is None else max(whole, f.size(region.r) + g.size(region.r))
 
 
 # -- checks -----------------------------------------------------------------------------------------------
@@ -600,7 +602,8 @@ class Check:
 
     def allowance(self, extra: Any = 0) -> Any:
         steps = min(self.res.n_inner, RESYNC)
-        rounding = GAP * (self.n + 1 + steps) * self.eps
+        terms = len(getattr(self.case.phi, "terms", ()))
+        rounding = GAP * (self.n + 1 + terms + steps) * self.eps
         lost = 8 * self.n * self.tiny * (1 + self.R)
         return rounding * (self.T + extra) + LD(self.case.oracle_error) * self.T + lost
 

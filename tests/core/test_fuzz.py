@@ -228,7 +228,9 @@ def test_a_step_that_led_nowhere_does_not_change_the_gap_at_the_point_that_stays
     assert not fuzz_certificates.check_seed(1018501)[1].wrong
 
 
-@pytest.mark.parametrize("seed", [1082739, 1086619, 2045212, 2094621, 4044468, 42010506, 2410004564])
+@pytest.mark.parametrize(
+    "seed", [1082739, 1086619, 2045212, 2094621, 4044468, 42010506, 2410004564, 2710036383]
+)
 def test_rounding_is_allowed_for_and_not_blamed(seed):
     # A gradient that is all rounding; a single number; a singular value of rounding size in g; rounding that
     # extrapolation has made larger; a gradient far smaller than what it is the difference of.

@@ -117,7 +117,9 @@ def _explained(result: Result, problem: Problem, excess: float) -> bool:
     allowed = 1e3 * eps_of(x)
     if excess <= allowed * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach):
         return True
-    # Where large terms cancel at x, in values and slopes alike, two vertices show how large they are.
+    # Where large terms cancel at x, in values and slopes alike, other points show how large they are: two
+    # vertices, and the origin for quadratics, whatever the set.
     D = like(np.cos(np.arange(float(math.prod(x.shape)))).reshape(x.shape), x)
-    vertices = problem.domain.lmo(D), problem.domain.lmo(-D)
-    return bool(excess <= allowed * sum(norm(h.grad(S)) for h in (f, g) for S in vertices) * norm(x))
+    vertices = [problem.domain.lmo(D), problem.domain.lmo(-D)]
+    elsewhere = ((h, S) for h in (f, g) for S in [*vertices, 0.0 * x][: 3 if h.affine_grad else 2])
+    return bool(excess <= allowed * sum(norm(h.grad(S)) for h, S in elsewhere) * norm(x))
