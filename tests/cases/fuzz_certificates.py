@@ -686,9 +686,7 @@ class Check:
         truth = ref.fw_gap(G, case.region, x)
         over = LD(0) if case.bounded else LD(res.gap) - truth
         if any(isinstance(part, sets.Intersection) for part in parts(case.domain)):
-            over -= LD(SHARE) * max(
-                res.history["gap"]
-            )  # an answer may miss this much, which the gap includes
+            over -= LD(SHARE) * max(res.history["gap"])  # what an answer may miss, which the gap includes
         self.claim("gap is the FW gap", max(truth - LD(res.gap), over), self.allowance(self.blur(x)))
 
     def blur(self, x: Any) -> Any:
