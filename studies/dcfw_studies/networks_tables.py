@@ -194,8 +194,8 @@ def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
 def commands(rows: list[dict[str, Any]]) -> list[str]:
     """Return the commands that compute the rows.
 
-    >>> commands([{"part": "cnn", "dataset": "cifar10", "epochs": 8, "images": 10000}])[1]
-    'dcfw-studies reproduce networks --store STORE --set parts=cnn --set epochs=8 --set images=10000'
+    >>> commands([{"part": "head", "dataset": "cifar10", "epochs": 50}])[1]
+    'dcfw-studies reproduce networks --store STORE --set parts=head --set epochs=50'
     """
     lines = ["dcfw-studies fetch cifar10"]
     for panel in panels(rows):
@@ -203,7 +203,7 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
         line += f" --set parts={panel.part} --set epochs={panel.epochs}"
         line += f" --set images={panel.images}" if panel.images else ""
         line += f" --set dataset={panel.dataset}" if panel.dataset == "cifar100" else ""
-        line += f" --set precision={panel.precision}" if panel.precision != "float32" else ""
+        line += f" --set precision={panel.precision}" if panel.part == "cnn" else ""
         lines.append(line)
     return lines
 

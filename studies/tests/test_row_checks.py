@@ -125,16 +125,24 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     for said in standing(row_checks.rows_of("alignment", RESULTS / "alignment", part="long")):
         assert said.rstrip(".") in text
     growth = json.loads((RESULTS / "networks" / "summary.json").read_text())["growth"]
-    ratios = {e["part"]: e["loss_ratio"] for e in growth if (e["method"], e["L"]) == ("dcfw", 10.0)}
-    (fw,) = [e for e in growth if e["method"] == "fw"]
+
+    def grown(method, part="digits", **setting):
+        chosen = {"method": method, "part": part, "L": 10.0, **setting}
+        (line,) = [e for e in growth if all(e[name] == value for name, value in chosen.items())]
+        return line
+
+    fw, whole = grown("fw"), {"part": "cnn", "epochs": 15}
+    short = {"part": "cnn", "epochs": 8, "precision": "float32"}
     assert f"Open-loop FW on digits: multiplied by {fw['loss_ratio']:,.0f} (five seeds" in text
     assert fw["seeds"] == 5
-    authors = {e["part"]: e for e in growth if e["method"] == "dcfw-authors"}
-    for part, name in (("digits", "on digits"), ("cnn", "in the short run of the CNN")):
-        assert f"{authors[part]['loss_ratio']:.2f} {name}" in text
-    assert f"falls by {-100 * authors['cnn']['accuracy_change']:.1f} points" in text
-    assert f"(L = 10) is multiplied by {ratios['digits']:.2f} from c = 1 to c = 100" in text
-    assert f"CNN on CIFAR-10 it is multiplied by {ratios['cnn']:.2f}" in text
+    assert f"{grown('dcfw-authors')['loss_ratio']:.2f} on digits" in text
+    authors = grown("dcfw-authors", **whole)
+    losses = " and ".join(f"{authors[f'train_loss_{c}']:.4f}" for c in (1, 100))
+    accuracies = " and ".join(f"{100 * authors[f'test_accuracy_{c}']:.1f} %" for c in (1, 100))
+    assert f"training losses of {losses} at c = 1 and 100, test accuracies of {accuracies}" in text
+    assert f"open-loop FW's loss is multiplied by {grown('fw', **whole)['loss_ratio']:.0f}" in text
+    assert f"(L = 10) is multiplied by {grown('dcfw')['loss_ratio']:.2f} from c = 1 to c = 100" in text
+    assert f"on 10,000 images it is multiplied by {grown('dcfw', **short)['loss_ratio']:.2f}" in text
 
 
 REPORTS = [("alignment", "alignment"), ("inner", "inner"), ("networks", "networks"), ("qap", "qap/text")]
