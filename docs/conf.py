@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
     (
         r"py:class",
         r"dcfw\..*\._\w+|dcfw\.sets\.(compact\.CompactSet|norms\.NormBall)"
-        r"|dcfw\.functions\.(base\.Stated|finite_sum\.Sampled|given\.Given|sums\.LinearFunction)",
+        r"|dcfw\.functions\.(base\.Stated|finite_sum\.Sampled|given\.Given|sums\.(LinearFunction|Made))",
     ),  # base classes without a page
     (r"py:class", r"(enum\.|typing\.)?(IntEnum|NamedTuple|Protocol)"),
 ]
