@@ -84,6 +84,8 @@ def look(driver, page, width=1280, height=900, theme="light"):
         driver.get_log(kind)
     driver.get(page.as_uri())
     driver.execute_script("localStorage.clear(); delete document.documentElement.dataset.theme")
+    # Charts are drawn again when their size is known, which makes elements found before that stale.
+    driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     return driver
 
 
@@ -207,8 +209,8 @@ def test_a_line_that_drops_to_zero_leaves_a_chart_that_ends_at_a_floor(driver, t
     series = [Series("to rounding", [1, 2, 3], [1.0, 0.1, 1e-15]), Series("to 0", [1, 2, 4], [1.0, 0.2, 0.0])]
     chart = Chart("Gaps", "calls", "gap", series, y_scale="log", y_floor=1e-6)
     page = document.write(tmp_path / "page.html", document.page("Zero", [Section("One", [chart])]))
-    lines = look(driver, page).find_elements(By.CSS_SELECTOR, ".plot path.line")
-    assert [line.get_attribute("d").count("L") for line in lines] == [2, 2]
+    script = "return [...document.querySelectorAll('.plot path.line')].map(e => e.getAttribute('d'))"
+    assert [line.count("L") for line in look(driver, page).execute_script(script)] == [2, 2]
 
 
 def test_pointing_at_a_chart_reads_the_nearest_point(view):
