@@ -326,11 +326,8 @@ def compare(first: Any, second: Any, form: Form, exact: bool) -> str:
         same = all(a == b or (a != a and b != b) for a, b in numbers)
         return "" if same else f"gap, fun: {numbers}"
     off = distance(first, second, form)
-    return (
-        ""
-        if off <= (MEASURED if first.method == "fw-m" else CLOSE)
-        else f"fun differs by {off:.3g} of its scale"
-    )
+    close = MEASURED if first.method == "fw-m" else CLOSE
+    return "" if off <= close else f"fun differs by {off:.3g} of its scale"
 
 
 def check_seed(seed: int) -> Verdict:

@@ -380,3 +380,22 @@ def test_the_gap_of_a_converged_run_is_recomputed_and_counted_apart(case):
     assert res.status is Status.CONVERGED
     assert len(calls) == res.n_lmo + 1
     assert res.n_check == 2  # the gap, and contains
+
+
+def test_infinite_slopes_at_vertices_excuse_no_wrong_gap():
+    calls = []
+
+    class Changing(functions.Function):
+        convex = differentiable = True
+
+        def value(self, x):
+            return float(-np.log(x).sum())
+
+        def grad(self, x):
+            calls.append(x)
+            with np.errstate(divide="ignore"):
+                return -1.0 / x + (len(calls) > 1) * np.array([1.0, 0.0, 0.0])
+
+    res = dcfw.minimize(Changing(), sets.Simplex(3), x0=np.full(3, 1.0 / 3.0))
+    assert res.status is Status.BAD_ORACLE
+    assert not res.success

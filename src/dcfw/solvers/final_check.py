@@ -117,9 +117,15 @@ def _explained(result: Result, problem: Problem, excess: float) -> bool:
     allowed = 1e3 * eps_of(x)
     if excess <= allowed * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach):
         return True
-    # Where large terms cancel at x, in values and slopes alike, other points show how large they are: two
-    # vertices, and the origin for quadratics, whatever the set.
+    return bool(excess <= allowed * _slopes_elsewhere(problem, x) * norm(x))
+
+
+def _slopes_elsewhere(problem: Problem, x: Array) -> float:
+    """Return the size of the parts' slopes at two vertices and the origin, for quadratic parts.
+
+    Where large terms cancel at x, in values and slopes alike, only other points show how large they are.
+    Other functions may have infinite slopes at vertices, which would excuse everything.
+    """
     D = like(np.cos(np.arange(float(math.prod(x.shape)))).reshape(x.shape), x)
-    vertices = [problem.domain.lmo(D), problem.domain.lmo(-D)]
-    elsewhere = ((h, S) for h in (f, g) for S in [*vertices, 0.0 * x][: 3 if h.affine_grad else 2])
-    return bool(excess <= allowed * sum(norm(h.grad(S)) for h, S in elsewhere) * norm(x))
+    points = [problem.domain.lmo(D), problem.domain.lmo(-D), 0.0 * x]
+    return sum(norm(h.grad(S)) for h in (problem.f, problem.g) if h.affine_grad for S in points)
