@@ -7,6 +7,7 @@ are those of Okabe and Ito, which are distinct for any kind of colour vision.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from dcfw.cli.page.parts import Chart, Table
 from dcfw.plots import COLOURS, LINES
 
+FEW = 8  # up to this many places on a logarithmic axis each have a label
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 
 SETTINGS = {
@@ -91,9 +93,13 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
             axes.plot(series.x, series.y, linestyle=line, linewidth=1.5, **steps, **look)
         if len(series.low):
             axes.fill_between(series.x, series.low, series.high, color=look["color"], alpha=0.15, lw=0)
+    places = sorted({x for series in chart.series for x in series.x})
+    if chart.x_scale == "log" and len(places) <= FEW:  # else a short axis has labels such as 3 x 10^0
+        axes.set_xticks(places, [f"{x:g}" for x in places])
+        axes.set_xticks([], minor=True)
     if chart.y_floor is not None:
         axes.set_ylim(bottom=chart.y_floor)
-    axes.set_title(chart.title)
+    axes.set_title(textwrap.fill(chart.title, 40))
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     axes.grid(True)

@@ -136,13 +136,15 @@ def _inner_steps(rows: Rows) -> list[Section]:
         if method in TOLERANCES and L == 10.0 and c is not None:
             values = tables.mean_curve(runs, "inner_steps").tolist()
             lines.append([names[panel], TOLERANCES[method], c, values[0], values[-1]])
-            found = series.setdefault(panel, [])
             epochs = list(range(1, len(values) + 1))
-            found.append(Series(f"c = {c:g}, {TOLERANCES[method]}", epochs, values, style=len(found)))
+            # One style for a line in all charts, which share their legend.
+            style = len(RADII) * list(TOLERANCES).index(method) + RADII.index(c)
+            drawn = Series(f"c = {c:g}, {TOLERANCES[method]}", epochs, values, style=style)
+            series.setdefault(panel, []).append(drawn)
     if not lines:
         return []
     charts = [
-        Chart(f"Inner steps: {names[panel]}", "epoch", "inner steps of a tensor, mean", found, y_scale="log")
+        Chart(names[panel], "epoch", "inner steps of a tensor, mean", found, y_scale="log")
         for panel, found in series.items()
     ]
     columns = {"part": None, "tolerance": None, "c": "g", "first epoch": ".1f", "last epoch": ".1f"}

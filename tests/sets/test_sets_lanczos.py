@@ -81,7 +81,7 @@ def test_a_run_that_is_cut_short_reports_a_residual_that_covers_its_error():
     values = np.linalg.eigvalsh(G.T @ G)
     for products in (10, 20, 40):
         _, _, sigma, residual = leading_singular_pair(G, products=products)
-        rounding = 1e-13 * largest  # of norm itself, whose last bits depend on where arrays lie in memory
+        rounding = 1e-13 * largest  # of norm itself, whose last bits depend on the number of BLAS threads
         assert -rounding <= largest - sigma <= residual + rounding
         _, value, residual = lowest_eigenpair(-G.T @ G, products=products)
         assert 0.0 <= value + values[-1] + 1e-9 <= residual + 1e-9
