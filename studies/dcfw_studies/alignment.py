@@ -136,12 +136,19 @@ def row(
     lam: float = 1e-4,
     scaling: str = "unit",
     target: float = 1.0,
+    nudge: float = 0.0,
 ) -> dict[str, Any]:
-    """Run one method once; ``target`` multiplies the target vectors in the fit."""
+    """Run one method once; ``target`` multiplies the target vectors in the fit.
+
+    ``nudge`` moves the source vectors by that fraction of themselves, in random directions, as rounding does.
+    """
     from dcfw.align import nearest_rotation
 
     data = load(dataset, seed, scaling)
     d = len(data.E1)
+    if nudge:
+        by = nudge * np.random.default_rng(0).standard_normal(data.E1.shape)
+        data = data._replace(E1=(1 + by) * data.E1)
     known = observed(dataset, seed, rate, data.E2.shape)
     wanted = data.E2 if target == 1.0 else target * data.E2
     result = run(method, data.E1, wanted, known, lam=lam, steps=steps)

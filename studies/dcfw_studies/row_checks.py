@@ -5,8 +5,9 @@ carries another one or none, and *stale* if a rerun gives something else.  Count
 values must agree, other numbers to a relative 1e-6, gaps to 1e-4 or to 1e-9 of the value; times may differ.
 
 Two kinds of rows may differ in a rerun although the code is right: those that ended at a time limit, and
-*unsteady* ones: where assignment problems have ties (esc*, ste36*, kra*), the last bit decides the path, and
-reruns from starts that are moved by 1e-14 differ from each other as well.
+*unsteady* ones, whose path the last bit decides: where assignment problems have ties (esc*, ste36*, kra*), or
+where an alignment with exact steps ends inside the ball and takes polar factors of vanishing gradients.
+Reruns of these differ from each other as well if their data are moved by 1e-14.
 
 :func:`check` reruns whole rows.  Rows of networks and alignments take minutes; :func:`check_beginnings`
 reruns their first epochs or steps and compares the curves.
@@ -123,7 +124,7 @@ def check(study: str, folder: Path, sample: int, seed: int, longest: float = mat
 
 
 def _unsteady(run: Callable[..., Mapping[str, Any]], task: Task, now: Mapping[str, Any]) -> bool:
-    """Return whether starts that differ by rounding give different rows."""
+    """Return whether starts or data that differ by rounding give different rows."""
     if "nudge" not in inspect.signature(run).parameters:
         return False
     arguments = (task.dataset, task.method, task.seed)

@@ -110,6 +110,16 @@ def test_a_row_that_rounding_decides_is_not_called_stale(monkeypatch, tmp_path, 
     assert len(found.stale) + len(found.unsteady) == 1
 
 
+def test_a_nudge_changes_an_alignment_by_rounding_alone():
+    from dcfw_studies.alignment import row
+
+    settings = {"rate": 0.1, "steps": 10, "part": "choices"}
+    plain = row("shrunken", "dcfw-exact", 0, **settings)
+    nudged = row("shrunken", "dcfw-exact", 0, **settings, nudge=row_checks.NUDGE)
+    assert row_checks.differences(plain, nudged) == {}
+    assert plain["value"] != nudged["value"]
+
+
 def test_the_page_of_the_experiments_quotes_the_stored_rows():
     text = " ".join((ROOT / "docs" / "reproduction" / "index.md").read_text(encoding="utf-8").split())
     summary = json.loads((RESULTS / "qap" / "summary.json").read_text())
