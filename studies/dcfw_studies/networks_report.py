@@ -101,7 +101,8 @@ def _growth(claims: Rows) -> Section:
         cells = [tables.name_of(e), tables.TITLES[e["method"]], e["L"], e["seeds"]]
         lines.append([*cells, *losses, ratio, *accuracies])
     note = "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
-    note += "over the seeds that all three radii have."
+    note += "over the seeds that all three radii have. Below, a loss counts as unchanged if it changes by "
+    note += "less than a quarter, or by less than the standard deviation over the seeds."
     listed = table("Loss and accuracy by radius", columns, lines, note)
     return Section("Does the radius matter?", [listed, Bullets(tables.verdicts(claims))])
 
