@@ -99,7 +99,7 @@ void bind_qap(nb::module_& m) {
         .def("__init__", [](Quadratic* self, int n, double weight) { new (self) Quadratic(order(n), weight); }, "n"_a,
              "weight"_a)
         .def("add_pair", [](Quadratic& f, const Matrix& P, const Matrix& Q) {
-            f.pairs.push_back({numbers(P, f.n, f.n), numbers(Q, f.n, f.n)});
+            f.pairs.emplace_back(f.n, numbers(P, f.n, f.n), numbers(Q, f.n, f.n));
             f.changed();
         }, "P"_a, "Q"_a)
         .def("add_thin", &add_thin, "U"_a, "V"_a, "R"_a)

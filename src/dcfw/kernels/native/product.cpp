@@ -6,11 +6,13 @@
 #include <type_traits>
 
 #include "clones.hpp"
+#include "vectors.hpp"
 
 namespace dcfw {
 namespace {
 
 constexpr int tile_rows = 4, tile_columns = 8;
+constexpr std::size_t few = 8;  // at most one entry of so many: a tile does about as many at once
 constexpr int block = 256;  // terms of a sum before the next part of B is fetched: 16 kB stay in the cache
 
 // out (Rows x width) += A B for a panel of B: its columns, padded to tile_columns, one row after the other.
@@ -70,6 +72,27 @@ void multiply(const double* A, const double* B, const int* rows, double* out, in
             add_panel(A + start, depth, panel, length, out + j, n, m, width);
         }
     }
+}
+
+FewEntries::FewEntries(const double* A, int n) {
+    const std::size_t size = std::size_t(n) * n;
+    if (few * (size - std::count(A, A + size, 0.0)) > size) return;
+    begin_.assign(1, 0);
+    for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < n; ++k)
+            if (A[std::size_t(n) * i + k] != 0.0) {
+                column_.push_back(k);
+                entry_.push_back(A[std::size_t(n) * i + k]);
+            }
+        begin_.push_back(int(column_.size()));
+    }
+}
+
+void FewEntries::add_product(const double* B, const int* rows, double* out, int n) const {
+    for (int i = 0; i < n; ++i)
+        for (int e = begin_[i]; e < begin_[i + 1]; ++e)
+            add_scaled(entry_[e], B + std::size_t(n) * (rows ? rows[column_[e]] : column_[e]),
+                       out + std::size_t(n) * i, n);
 }
 
 }  // namespace dcfw

@@ -8,6 +8,17 @@
 #include "vectors.hpp"
 
 namespace dcfw {
+namespace {
+
+// out += P M, where row k of M is row rows[k] of what `M` points to.
+void add_product(const Quadratic::Pair& pair, const double* M, const int* rows, double* out, int n) {
+    if (pair.few.are_few())
+        pair.few.add_product(M, rows, out, n);
+    else
+        multiply(pair.P.data(), M, rows, out, n, n, n, true);
+}
+
+}  // namespace
 
 void Quadratic::gradient(const double* X, double* out) const {
     const std::size_t size = std::size_t(n) * n;
@@ -16,7 +27,7 @@ void Quadratic::gradient(const double* X, double* out) const {
     Numbers first(pairs.empty() ? 0 : size), second;
     for (const Pair& pair : pairs) {
         multiply(X, pair.Q.data(), nullptr, first.data(), n, n, n, false);
-        multiply(pair.P.data(), first.data(), nullptr, out, n, n, n, true);
+        add_product(pair, first.data(), nullptr, out, n);
     }
     for (const Thin& t : thin) {
         first.resize(std::max(first.size(), std::size_t(t.rank) * n));
@@ -30,19 +41,14 @@ void Quadratic::gradient(const double* X, double* out) const {
 }
 
 void Quadratic::at_vertex(const int* p, double* out) const {
-    bool begun = false;
     Numbers product;
-    for (const Pair& pair : pairs) {
-        multiply(pair.P.data(), pair.Q.data(), p, out, n, n, n, begun);
-        begun = true;
-    }
+    std::fill_n(out, std::size_t(n) * n, 0.0);
+    for (const Pair& pair : pairs) add_product(pair, pair.Q.data(), p, out, n);
     for (const Thin& t : thin) {
         product.resize(std::size_t(t.rank) * n);
         multiply(t.V.data(), t.R.data(), p, product.data(), t.rank, n, n, false);
-        multiply(t.U.data(), product.data(), nullptr, out, n, t.rank, n, begun);
-        begun = true;
+        multiply(t.U.data(), product.data(), nullptr, out, n, t.rank, n, true);
     }
-    if (!begun) std::fill_n(out, std::size_t(n) * n, 0.0);
     for (int i = 0; i < n; ++i) {
         double* row = out + std::size_t(n) * i;
         if (!right.empty())
@@ -91,6 +97,13 @@ void Quadratic::follow(const int* from, const int* to, double* gradient) const {
                 gradient[std::size_t(n) * r + to[i]] += left[std::size_t(n) * r + i];
                 gradient[std::size_t(n) * r + from[i]] -= left[std::size_t(n) * r + i];
             }
+}
+
+bool Quadratic::follows(int rows) const {
+    const long square = long(n) * n;
+    long whole = square * long(thin.size());
+    for (const Pair& pair : pairs) whole += pair.few.are_few() ? pair.few.size() : square;
+    return 3 * long(rows) * n * long(pairs.size() + thin.size()) <= 2 * whole;
 }
 
 void Quadratic::changed() {

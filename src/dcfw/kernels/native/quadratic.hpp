@@ -3,7 +3,10 @@
 // with thin U_k and V_k: dcfw.qap.quadratics.MatrixQuadratic.  At a permutation matrix most of it is a gather.
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "product.hpp"
 
 namespace dcfw {
 
@@ -24,9 +27,13 @@ class Quadratic {
     void changed();
     // What the gradient at a matrix costs, in units of n^2 multiplications.
     long cost() const;
+    // Whether `follow` over this many rows costs less than `at_vertex`.
+    bool follows(int rows) const;
 
     struct Pair {
+        Pair(int n, Numbers P, Numbers Q) : P(std::move(P)), Q(std::move(Q)), few(this->P.data(), n) {}
         Numbers P, Q;
+        FewEntries few;  // of P
     };
     struct Thin {
         int rank;

@@ -36,7 +36,7 @@ const double* VertexGradients::at(const Quadratic& f, const int* p) {
         if (!oldest || entry.used < oldest->used) oldest = &entry;
     }
     if (least > 0) {
-        const bool update = nearest && 3 * least <= 2 * n_ && nearest->updates < longest;
+        const bool update = nearest && f.follows(least) && nearest->updates < longest;
         if (entries_.size() < most_) {
             double* place = memory_.get() + size_ * entries_.size();
             oldest = &entries_.emplace_back(Entry{{}, place});
