@@ -429,7 +429,8 @@ def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     note = (
         f"{count:,} rows of the paper's design, {duration(seconds)} of one core. Runs x time of one: the "
         "mean over the seeds that were run; with ~ extrapolated from variant 1 on the instance, by the "
-        "method's geometric mean ratio to it on instances with n from 30 on, up to the protocol's cap. "
+        "method's geometric mean ratio to it on instances of the same kind, or else family, with n from 30 "
+        "on (on all such instances if there are none), up to the protocol's cap. "
         "[missing.csv](missing.csv) names the seeds."
     )
     columns = {"instance": None, "n": "d", **dict.fromkeys(map(title, methods), "d")}

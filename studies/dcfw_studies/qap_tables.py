@@ -265,8 +265,8 @@ def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the missing rows of the paper's design, by instance and method, with their cost.
 
     ``seconds_each`` is the mean over the available seeds.  Without any (``measured`` is false) it is that of
-    variant 1 on the instance times the geometric mean of the method's ratio to it on instances with n >= 30,
-    at most the time limit of the protocol.
+    variant 1 on the instance times the method's ratio to it on similar instances (see :func:`_ratio`), at
+    most the time limit of the protocol.
     """
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in runs.rows:
@@ -278,7 +278,7 @@ def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
             seeds = [s for s in range(PUBLISHED_RUNS) if (method, name, s) not in runs.table]
             if seeds:
                 each = means.get((method, name))
-                guess = means.get(("dcfw-1", name), 0.0) * _ratio(means, method, expected)
+                guess = means.get(("dcfw-1", name), 0.0) * _ratio(means, method, name, expected)
                 cost = min(guess if each is None else each, CAPS[runs.protocol]["time_limit"])
                 line = {"dataset": name, "n": n, "method": method, "runs": len(seeds)}
                 line |= {"seeds": " ".join(map(str, seeds)), "measured": each is not None}
@@ -286,11 +286,28 @@ def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
     return found
 
 
-def _ratio(means: Mapping[tuple[str, str], float], method: str, sizes: Mapping[str, int]) -> float:
-    """Return the geometric mean of a method's time over that of variant 1, on larger instances."""
-    both = [i for i, n in sizes.items() if n >= 30 and (method, i) in means and ("dcfw-1", i) in means]
-    ratios = [np.log(means[method, i] / means["dcfw-1", i]) for i in both]
-    return float(np.exp(np.mean(ratios))) if both else 1.0
+def _ratio(means: Mapping[tuple[str, str], float], method: str, name: str, sizes: Mapping[str, int]) -> float:
+    """Return the geometric mean of a method's time over that of variant 1 on instances with n >= 30.
+
+    If there are any, only those of the same kind (tai64c for tai256c) or else of the same family count.
+    """
+    ratios: dict[str, float] = {
+        other: np.log(means[method, other] / means["dcfw-1", other])
+        for other, n in sizes.items()
+        if n >= 30 and (method, other) in means and ("dcfw-1", other) in means
+    }
+    for alike in (_kind, _family):
+        if chosen := [ratio for other, ratio in ratios.items() if alike(other) == alike(name)]:
+            return float(np.exp(np.mean(chosen)))
+    return float(np.exp(np.mean(list(ratios.values())))) if ratios else 1.0
+
+
+def _kind(name: str) -> str:
+    return "".join(c for c in name if not c.isdigit())
+
+
+def _family(name: str) -> str:
+    return "".join(itertools.takewhile(str.isalpha, name))
 
 
 def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") -> list[str]:

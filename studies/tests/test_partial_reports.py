@@ -205,7 +205,9 @@ def test_the_verdict_follows_the_signs_of_both_changes(networks, loss, accuracy,
 def test_a_change_of_the_loss_within_the_spread_of_the_seeds_is_none(networks):
     losses = {1.0: (1.0, 3.0), 10.0: (1.0, 3.0), 100.0: (1.0, 6.0)}
     text = networks(*(network_row("sfw", c, seed=k, loss=losses[c][k]) for c in RADII for k in (0, 1)))[1]
-    assert "stays put: from c = 1 to c = 100 the training loss is multiplied by 1.75 (within the spread" in text
+    assert (
+        "stays put: from c = 1 to c = 100 the training loss is multiplied by 1.75 (within the spread" in text
+    )
 
 
 def test_the_report_says_what_is_behind_plus_minus(networks):

@@ -425,3 +425,19 @@ def test_missing_rows_have_the_cost_of_the_same_instance_or_a_scaled_one():
     ratios = [means["cgs", i] / means["dcfw-1", i] for i in ("nug12", "had14")]
     assert cgs["seconds_each"] == pytest.approx(means["dcfw-1", "esc16a"] * np.sqrt(np.prod(ratios)))
     assert sum(e["runs"] for e in found.values()) == 5 * 4 * 10 - 22
+
+
+def test_the_cost_of_a_missing_row_is_scaled_as_on_similar_instances():
+    seconds = {"esc32a": 50.0, "nug30": 2.0, "tai40a": 3.0, "tai64c": 7.0}  # of CGS; variant 1 takes 1
+    names = [*seconds, "esc128", "tai256c", "wil100"]
+    lines = [("dcfw-1", name, 1.0) for name in names] + [("cgs", *item) for item in seconds.items()]
+    some = next(iter(rows()))
+    runs = Runs([{**some, "method": m, "dataset": name, "n": 40, "seconds": s} for m, name, s in lines])
+    costs = {
+        e["dataset"]: e["seconds_each"]
+        for e in tables.missing(runs, dict.fromkeys(names, 40))
+        if e["method"] == "cgs"
+    }
+    assert costs["esc128"] == pytest.approx(50.0)
+    assert costs["tai256c"] == pytest.approx(7.0)
+    assert costs["wil100"] == pytest.approx(np.prod(list(seconds.values())) ** 0.25)
