@@ -86,6 +86,7 @@ def summarise(
             for (a, b), cell in tables.heat_map(runs).items()
         ],
         "heat_map_common": _common_heat_map(runs),
+        "by_size": tables.by_size(runs),
         "against_fw": tables.against_fw(runs),
         "active_sets": tables.active_sets(runs),
         "costs": _costs(runs),

@@ -39,6 +39,8 @@ PUBLISHED_SCORE = Score(73, 43, 18)  # DC-FW (var 1) better, FW better, equal: t
 PUBLISHED_ERROR = {"dcfw-1": 0.0085, "fw": 0.0112}
 
 SMALL = 50  # the largest n in the table of costs and in one row of the single run
+SIZES = (20, 32, SMALL, 80, 256)  # the largest n of each line of the table by size
+LIMITS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")  # statuses of runs that reached one
 
 _PUBLISHED_WINS = {
     "fw": [(44.5, 41.82, 47.18), (52.4, 48.61, 56.19), (50.2, 47.54, 52.86), (59.8, 56.12, 63.48)],
@@ -179,6 +181,28 @@ def heat_map(
             wins = pairwise_wins({m: runs.get("value", m, shared) for m in (a, b)}, confidence=0.90)
             cells[a, b], cells[b, a] = Cell(wins[a, b], shared), Cell(wins[b, a], shared)
     return {pair: cells[pair] for pair in itertools.permutations(methods, 2) if pair in cells}
+
+
+def by_size(runs: Runs, a: str = "dcfw-1") -> list[dict[str, Any]]:
+    """Compare ``a`` with the paper's other methods on instances of similar size, on all runs that both have.
+
+    ``capped`` is the share of the runs that ended at a limit.
+    """
+    table = []
+    for low, high in itertools.pairwise((0, *SIZES)):
+        rows = [row for row in runs.rows if low < row["n"] <= high]
+        line: dict[str, Any] = {"above": low, "up_to": high, "scores": {}, "capped": {}}
+        for method in PAPER_METHODS:
+            mine = [row for row in rows if row["method"] == method]
+            pairs = [(runs.table.get((a, row["dataset"], row["seed"])), row) for row in mine]
+            values = [(one["value"], other["value"]) for one, other in pairs if one is not None]
+            if values and method != a:
+                line["scores"][method] = win_loss_tie(*np.transpose(values))._asdict()
+            if mine:
+                line["capped"][method] = sum(row["status"] in LIMITS for row in mine) / len(mine)
+        if line["scores"]:
+            table.append(line)
+    return table
 
 
 def against_fw(runs: Runs) -> dict[str, dict[str, Any]]:

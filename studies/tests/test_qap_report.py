@@ -311,14 +311,37 @@ def test_the_summary_is_strict_json_with_what_was_run(store, tmp_path):
 
 
 def test_the_report_names_the_pairs_that_go_the_other_way_than_in_the_paper():
-    def cell(a, b, ours, published):
-        return {"row": a, "column": b, "ours": {"fraction": ours}, "published": {"fraction": published}}
+    def cell(a, b, ours, published, instances=134):
+        found = {"fraction": ours, "instances": instances, "seeds": list(range(10))}
+        return {"row": a, "column": b, "ours": found, "published": {"fraction": published}}
 
     same = [cell("fw", "cgs", 0.2, 0.3), cell("cgs", "fw", 0.4, 0.5), cell("fw", "dcfw-1", 0.1, 0.2)]
     assert order(same).startswith("In every pair")
     turned = order([cell("fw", "cgs", 0.2, 0.5), cell("cgs", "fw", 0.4, 0.3)])
     assert "CGS over FW (40.0% to 20.0%; published 30.0% to 50.0%)" in turned
     assert "FW over CGS" not in turned
+    assert "cannot turn them" in turned
+    few = order(
+        [cell("fw", "cgs", 0.2, 0.5, 100), cell("cgs", "fw", 0.4, 0.3, 100)]
+    )  # a lead of 20, 34 missing
+    assert "could still turn CGS over FW." in few
+
+
+def test_methods_are_compared_by_the_size_of_the_instances():
+    some = next(iter(rows()))
+    values = {("small", "dcfw-1"): 5, ("small", "cgs"): 7, ("large", "dcfw-1"): 9, ("large", "cgs"): 8}
+    runs = Runs(
+        [
+            {**some, "dataset": name, "n": n, "method": method, "seed": 0, "value": values[name, method]}
+            | {"status": "MAXITER" if (name, method) == ("large", "cgs") else "CONVERGED"}
+            for name, n in (("small", 20), ("large", 21))
+            for method in ("dcfw-1", "cgs")
+        ]
+    )
+    small, large = tables.by_size(runs)
+    assert small["scores"] == {"cgs": {"wins": 1, "losses": 0, "ties": 0}}
+    assert large["scores"] == {"cgs": {"wins": 0, "losses": 1, "ties": 0}}
+    assert (small["up_to"], large["above"], large["capped"]) == (20, 20, {"dcfw-1": 0.0, "cgs": 1.0})
 
 
 def test_the_same_rows_give_the_same_files(store, tmp_path):

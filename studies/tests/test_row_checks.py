@@ -8,6 +8,7 @@ import pytest
 
 from dcfw_studies import row_checks
 from dcfw_studies.code_hash import code_hash
+from dcfw_studies.protocols import CAPS
 from dcfw_studies.store import Store
 from dcfw_studies.study import Task
 from places import ROOT
@@ -59,6 +60,12 @@ def test_twenty_committed_rows_of_a_study_are_what_the_code_gives(study, folder)
     found = row_checks.check(study, RESULTS / folder, sample=20, seed=0, longest=0.25)
     assert len(found.outcomes) == 20
     assert found.stale == {}
+
+
+@pytest.mark.parametrize(("place", "protocol"), [("qap", "published"), ("qap/text", "text")])
+def test_no_committed_row_ended_at_a_limit_other_than_that_of_its_protocol(place, protocol):
+    rows = row_checks.rows_of("qap", RESULTS / place, protocol=protocol)
+    assert {row["nit"] for row in rows if row["status"] == "MAXITER"} <= {CAPS[protocol]["maxiter"]}
 
 
 def test_committed_networks_begin_as_the_code_does():
@@ -130,6 +137,11 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     cells = {(cell["row"], cell["column"]): cell["ours"]["fraction"] for cell in summary["heat_map"]}
     wins, losses = (round(100 * cells[pair]) for pair in (("dcfw-1", "fw"), ("fw", "dcfw-1")))
     assert f"better on {wins} % and FW on {losses} %" in text
+    pair = next(c["ours"] for c in summary["heat_map"] if (c["row"], c["column"]) == ("dcfw-1", "fw"))
+    assert f"Over {_words(len(pair['seeds']))} starts on {pair['instances']} instances" in text
+    design, missing = summary["run"]["paper_design_rows"], summary["run"]["missing"]
+    assert f"{design['of'] - design['done']:,} of the {design['of']:,} rows are missing" in text
+    assert f"all of them on {_listed(dict.fromkeys(entry['dataset'] for entry in missing))}" in text
     from dcfw_studies.alignment_report import standing
 
     for said in standing(row_checks.rows_of("alignment", RESULTS / "alignment", part="long")):
@@ -146,6 +158,18 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     assert f"Open-loop FW on digits: multiplied by {fw['loss_ratio']:,.0f} (five seeds" in text
     assert fw["seeds"] == 5
     assert f"{grown('dcfw-authors')['loss_ratio']:.2f} on digits" in text
+    head = [f"{grown(method, part='head')['loss_ratio']:.3g}" for method in ("dcfw", "dcfw-authors", "fw")]
+    assert f"on the head by {head[0]} (DC-FW), {head[1]} (the authors' optimizer) and {head[2]} (FW)" in text
+    steps = {
+        (e["part"], e["c"]): e["inner_steps"]
+        for e in json.loads((RESULTS / "networks" / "summary.json").read_text())["table"]
+        if e["method"] == "dcfw-authors" and e["epochs"] in (15, 30)
+    }
+    assert (
+        f"some {steps['digits', 1.0]:.0f} steps per tensor on digits and {steps['cnn', 1.0]:.0f} here" in text
+    )
+    assert all(steps["digits", c] < 4 and steps["cnn", c] < 10 for c in (10.0, 100.0))
+    assert "at c = 10 and 100 fewer than 4 and 10" in text
     authors = grown("dcfw-authors", **whole)
     losses = " and ".join(f"{authors[f'train_loss_{c}']:.4f}" for c in (1, 100))
     accuracies = " and ".join(f"{100 * authors[f'test_accuracy_{c}']:.1f} %" for c in (1, 100))
@@ -153,6 +177,15 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     assert f"open-loop FW's loss is multiplied by {grown('fw', **whole)['loss_ratio']:.0f}" in text
     assert f"(L = 10) is multiplied by {grown('dcfw')['loss_ratio']:.2f} from c = 1 to c = 100" in text
     assert f"on 10,000 images it is multiplied by {grown('dcfw', **short)['loss_ratio']:.2f}" in text
+
+
+def _words(count):
+    return "ten" if count == 10 else str(count)
+
+
+def _listed(names):
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 REPORTS = [("alignment", "alignment"), ("inner", "inner"), ("networks", "networks"), ("qap", "qap/text")]
