@@ -118,11 +118,11 @@ def study(
             for method in ("dcfw", "dcfw-exact", "dcfw-paper", "dcfw-authors", "fw", "sfw", *FREE):
                 add(part, "digits", method, 5, epochs=epochs or DIGITS_EPOCHS)
         elif part == "head":
-            for method in ("dcfw", "dcfw-paper", "dcfw-authors", "fw", "sfw", *FREE):
+            for method in ("dcfw", "dcfw-exact", "dcfw-paper", "dcfw-authors", "fw", "sfw", *FREE):
                 for L in CONSTANTS if method == "dcfw" else (10.0,):
                     add(part, dataset, method, 3, epochs=epochs or HEAD_EPOCHS, L=L)
         elif part == "cnn":
-            for method in ("dcfw", "dcfw-authors", "fw", "sfw", *FREE):
+            for method in ("dcfw", "dcfw-exact", "dcfw-authors", "fw", "sfw", *FREE):
                 settings: dict[str, Any] = {"epochs": epochs or CNN_EPOCHS, "precision": precision}
                 if images is not None and images < CNN_IMAGES:
                     settings["images"] = images
