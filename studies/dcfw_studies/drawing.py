@@ -94,7 +94,8 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
         if len(series.low):
             axes.fill_between(series.x, series.low, series.high, color=look["color"], alpha=0.15, lw=0)
     places = sorted({x for series in chart.series for x in series.x})
-    if chart.x_scale == "log" and len(places) <= FEW:  # else a short axis has labels such as 3 x 10^0
+    # Else a short axis has labels such as 3 x 10^0; the places of a scatter may be too close to each other.
+    if chart.x_scale == "log" and chart.kind != "scatter" and len(places) <= FEW:
         axes.set_xticks(places, [f"{x:g}" for x in places])
         axes.set_xticks([], minor=True)
     if chart.y_floor is not None:
