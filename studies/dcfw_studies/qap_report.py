@@ -125,7 +125,7 @@ def order(cells: Sequence[Mapping[str, Any]], protocol: str = "published") -> st
     the paper won them all.
     """
     pairs = {(cell["row"], cell["column"]): cell for cell in cells}
-    turned, open_ones = [], []
+    turned, undecided = [], []
     for (a, b), cell in pairs.items():
         if (b, a) not in pairs:
             continue
@@ -138,11 +138,11 @@ def order(cells: Sequence[Mapping[str, Any]], protocol: str = "published") -> st
             runs = cell["ours"]["instances"] * len(cell["ours"]["seeds"])
             missing = PUBLISHED_INSTANCES * PUBLISHED_RUNS - runs
             if (ours[0] - ours[1]) * runs <= missing:
-                open_ones.append(f"{title(a)} over {title(b)}")
+                undecided.append(f"{title(a)} over {title(b)}")
     if not turned:
         return "In every pair the method that wins more often is the one that does so in the paper."
-    could = f"Runs that are missing could still turn {', '.join(open_ones)}."
-    if not open_ones:
+    could = f"Runs that are missing could still turn {', '.join(undecided)}."
+    if not undecided:
         could = "Runs that are missing cannot turn them, whoever wins those."
     same = " The iterates of variants 1, 2, 3 and CGS agree with the authors' released code step by step."
     return (
@@ -326,8 +326,8 @@ def _by_size(entries: Sequence[Mapping[str, Any]]) -> list[Table]:
     columns: dict[str, str | None] = {"n": None, **{f"against {title(m)}": "d" for m in methods}}
     columns |= {f"capped, {title(m)}": ".0%" for m in capped}
     note = (
-        "DC-FW (var 1): runs with the better, the worse and the same permutation, on all runs that both "
-        "have. Behind them the share of the runs that ended at a limit of the protocol."
+        "Runs in which DC-FW (var 1) has the better, the worse and the same permutation, of all runs that "
+        "both have. The last columns are the shares of runs that ended at a limit of the protocol."
     )
     return [table("Variant 1 against the others, by size", columns, lines, note)]
 

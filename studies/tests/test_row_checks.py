@@ -142,6 +142,17 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     design, missing = summary["run"]["paper_design_rows"], summary["run"]["missing"]
     assert f"{design['of'] - design['done']:,} of the {design['of']:,} rows are missing" in text
     assert f"all of them on {_listed(dict.fromkeys(entry['dataset'] for entry in missing))}" in text
+    small, large = ([line["scores"] for line in summary["by_size"]][part] for part in (slice(2), slice(3, 5)))
+    for method in (
+        "dcfw-2",
+        "dcfw-3",
+        "cgs",
+    ):  # ahead of variant 1 on small instances and behind it on large ones
+        assert all(score[method]["losses"] > score[method]["wins"] for score in small)
+        assert all(score[method]["losses"] < score[method]["wins"] for score in large)
+    of_text = json.loads((RESULTS / "qap" / "text" / "summary.json").read_text())["heat_map"]
+    shares = {(cell["row"], cell["column"]): round(100 * cell["ours"]["fraction"]) for cell in of_text}
+    assert f"{shares['dcfw-1', 'fw']} % and {shares['fw', 'dcfw-1']} % over ten starts" in text
     from dcfw_studies.alignment_report import standing
 
     for said in standing(row_checks.rows_of("alignment", RESULTS / "alignment", part="long")):
@@ -159,7 +170,8 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     assert fw["seeds"] == 5
     assert f"{grown('dcfw-authors')['loss_ratio']:.2f} on digits" in text
     head = [f"{grown(method, part='head')['loss_ratio']:.3g}" for method in ("dcfw", "dcfw-authors", "fw")]
-    assert f"on the head by {head[0]} (DC-FW), {head[1]} (the authors' optimizer) and {head[2]} (FW)" in text
+    on_head = f"{head[0]} (DC-FW), {head[1]} (the authors' optimizer) and {head[2]} (FW), three seeds"
+    assert f"On the head the loss is multiplied by {on_head}" in text
     steps = {
         (e["part"], e["c"]): e["inner_steps"]
         for e in json.loads((RESULTS / "networks" / "summary.json").read_text())["table"]
@@ -177,6 +189,9 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     assert f"open-loop FW's loss is multiplied by {grown('fw', **whole)['loss_ratio']:.0f}" in text
     assert f"(L = 10) is multiplied by {grown('dcfw')['loss_ratio']:.2f} from c = 1 to c = 100" in text
     assert f"on 10,000 images it is multiplied by {grown('dcfw', **short)['loss_ratio']:.2f}" in text
+    three = grown("dcfw", **{**short, "precision": "bfloat16"})
+    assert f"(one seed, float32; three seeds in bfloat16: {three['loss_ratio']:.2f})" in text
+    assert three["seeds"] == 3
 
 
 def _words(count):
